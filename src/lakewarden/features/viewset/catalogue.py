@@ -6,7 +6,7 @@ A partition without rows has no file; it is a row of the table beside.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,11 +19,11 @@ from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.files.manifests import holds_data, listed_files, manifests_of
 from lakewarden.errors import BadValue, TableNotFound
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, IDENTITY, INSTANCE, SOURCE_HASH, UPDATED
+from lakewarden.features.viewset.stored_times import NONE, identity_places
 from lakewarden.quantities import Bytes, from_micros
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
-    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.files.manifests import ListedFile
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 FORMAT_VERSION = 1
-_NONE = -1  # no field has this id, and no value this place
 _moment = lru_cache(1 << 18)(from_micros)  # one partition begins where another ends
 Identity = tuple[str, datetime, datetime, str]
 """Instance, begin, end and schema hash."""
@@ -116,12 +115,6 @@ def partitions(lake: Reader, view: ViewSet, near: Near | None = None, at: Snapsh
     return sorted(found, key=lambda row: (row.identity, row.file_path or ""))
 
 
-def stored_partitions(view: ViewSet, at: Snapshot | None = None) -> Iterator[Identity]:
-    """The partitions with rows, with the hashes that they are stored with."""
-    with translating(f"table {view.table_name}"), paused():
-        yield from {row.identity for row in _with_files(view, None, at, str)}
-
-
 def outdated(lake: Reader, view: ViewSet) -> list[PartitionRow]:
     """The partitions that are older than a view set keeps them, whatever their schema."""
     keep = view.definition.keep
@@ -138,14 +131,12 @@ def has_instance(lake: Reader, view: ViewSet, instance: str) -> bool:
         return any(True for some in (_with_files(view, always), _empty(lake, view, always)) for _ in some)
 
 
-def _with_files(
-    view: ViewSet, near: Near | None, at: Snapshot | None = None, counts_as: Callable[[str], str] | None = None
-) -> Iterator[PartitionRow]:
+def _with_files(view: ViewSet, near: Near | None, at: Snapshot | None = None) -> Iterator[PartitionRow]:
     table = view.table
     snapshot = at or table.current_snapshot()
     if snapshot is None:
         return
-    reading = _Reading(view, counts_as or view.counts_as)
+    reading = _Reading(view)
     for manifest in manifests_of(table.io, snapshot):
         if holds_data(manifest) and (near is None or reading.may_have(manifest, near)):
             for file in listed_files(table.io, manifest):
@@ -157,15 +148,15 @@ def _with_files(
 class _Reading:
     """Decodes partition values and bounds."""
 
-    def __init__(self, view: ViewSet, counts_as: Callable[[str], str]) -> None:
+    def __init__(self, view: ViewSet) -> None:
         metadata = view.table.metadata
         ids = {field.name: field.field_id for field in metadata.schema().fields}
-        self._name, self._counts_as = view.name, counts_as
-        self._source_hash, self._updated = ids.get(SOURCE_HASH, _NONE), ids.get(UPDATED, _NONE)
-        event = ids.get(view.definition.event_time or "", _NONE)
-        is_time = event != _NONE and str(metadata.schema().find_type(event)).startswith("timestamp")
-        self._event = event if is_time else _NONE
-        self._places = {spec.spec_id: _places(spec, ids) for spec in metadata.partition_specs}
+        self._name, self._counts_as = view.name, view.counts_as
+        self._source_hash, self._updated = ids.get(SOURCE_HASH, NONE), ids.get(UPDATED, NONE)
+        event = ids.get(view.definition.event_time or "", NONE)
+        is_time = event != NONE and str(metadata.schema().find_type(event)).startswith("timestamp")
+        self._event = event if is_time else NONE
+        self._places = {spec.spec_id: identity_places(spec, ids, IDENTITY) for spec in metadata.partition_specs}
 
     def may_have(self, manifest: ManifestFile, near: Near) -> bool:
         """Whether a manifest may list partitions of a time, by the bounds of its partition values."""
@@ -205,13 +196,6 @@ class _Reading:
             source_data_hash=lower.get(self._source_hash, b"").decode(),
             num_rows=file.rows,
         )
-
-
-def _places(spec: PartitionSpec, ids: Mapping[str, int]) -> tuple[int, ...] | None:
-    """Where a partition's identity is among its values; None if a spec lacks a part of it."""
-    found = {field.source_id: place for place, field in enumerate(spec.fields)}
-    places = tuple(found.get(ids.get(name, _NONE), _NONE) for name in IDENTITY)
-    return None if _NONE in places else places
 
 
 def _time(bound: bytes | None) -> datetime | None:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.sql.statement import Statement
 from lakewarden.errors import BrokenTable, NotFound, TableNotFound, UnsupportedTable, did_you_mean
+from lakewarden.features.viewset.stored_times import Stored, stored_times, without_doubled
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
@@ -118,12 +120,14 @@ class ViewSet:
         A former schema only counts where none of its partitions has the time of others: before `viewset heal` retired
         these, and after a rollback to that, its rows would be there twice.
         """
-        from lakewarden.features.viewset.catalogue import stored_partitions
-        from lakewarden.features.viewset.overlap import without_doubled
-
         known: dict[str, list[str]] = json.loads(self.table.metadata.properties.get(KEPT) or "{}")
         kept = sorted(known.get(schema_hash, ()))
-        return without_doubled([schema_hash, *kept], stored_partitions(self, at)) if kept else [schema_hash]
+        return without_doubled([schema_hash, *kept], self.stored_partitions(at)) if kept else [schema_hash]
+
+    def stored_partitions(self, at: Snapshot | None = None) -> set[Stored]:
+        """The partitions with rows, with the hashes that they are stored with."""
+        with translating(f"table {self.table_name}"):
+            return set(stored_times(self.table, IDENTITY, at))
 
     def counts_as(self, stored: str) -> str:
         """The hash of a partition, given the one that it is stored with."""

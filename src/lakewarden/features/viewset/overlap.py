@@ -6,41 +6,18 @@ commit, since another process may have written in the meantime.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import StalePlan
 from lakewarden.features.viewset.catalogue import Identity, Near, PartitionRow, partitions
 from lakewarden.features.viewset.definition import ViewSet, of_table
+from lakewarden.features.viewset.stored_times import Times
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.lifecycle.ground import Reader
-
-
-class Times:
-    """Times that are taken, joined where they follow each other."""
-
-    def __init__(self) -> None:
-        self._begins: list[datetime] = []
-        self._ends: list[datetime] = []
-
-    def covers(self, begin: datetime, end: datetime) -> bool:
-        place = bisect_right(self._begins, begin) - 1
-        return place >= 0 and self._ends[place] >= end
-
-    def overlaps(self, begin: datetime, end: datetime) -> bool:
-        first, last = bisect_right(self._ends, begin), bisect_left(self._begins, end)
-        return first < last
-
-    def add(self, begin: datetime, end: datetime) -> None:
-        first, last = bisect_left(self._ends, begin), bisect_right(self._begins, end)
-        if first < last:
-            begin, end = min(begin, self._begins[first]), max(end, self._ends[last - 1])
-        self._begins[first:last], self._ends[first:last] = [begin], [end]
 
 
 def doubled(there: Iterable[PartitionRow], coming: Iterable[Identity]) -> Identity | None:
@@ -53,22 +30,6 @@ def doubled(there: Iterable[PartitionRow], coming: Iterable[Identity]) -> Identi
         if (instance, schema_hash) in times and times[instance, schema_hash].overlaps(begin, end):
             return one
     return None
-
-
-def without_doubled(hashes: Sequence[str], there: Iterable[Identity]) -> list[str]:
-    """The hashes of schemas that count as one, without each of which a partition shares time with one before it."""
-    by_hash: dict[str, set[tuple[str, datetime, datetime]]] = {one: set() for one in hashes}
-    for instance, begin, end, schema_hash in there:
-        if schema_hash in by_hash:
-            by_hash[schema_hash].add((instance, begin, end))
-    times: dict[str, Times] = {}
-    counting: list[str] = []
-    for schema_hash, own in by_hash.items():
-        if not any(instance in times and times[instance].overlaps(*time) for instance, *time in own):
-            counting.append(schema_hash)
-            for instance, begin, end in sorted(own):
-                times.setdefault(instance, Times()).add(begin, end)
-    return counting
 
 
 def unshared(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
-from lakewarden.features.viewset.catalogue import PartitionRow, partitions, stored_partitions
+from lakewarden.features.viewset.catalogue import PartitionRow, partitions
 from lakewarden.features.viewset.definition import (
     GLOBAL,
     HASH,
@@ -59,7 +59,7 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     if not is_head:
         current = _then(view, columns, inner, rows) or current
     stored = view.stored_as(current, version.snapshot)
-    there = {row.identity for row in rows} if is_head else set(stored_partitions(view, version.snapshot))
+    there = {row.identity for row in rows} if is_head else view.stored_partitions(version.snapshot)
     others = sum(1 for one in there if one[0] != instance)
     incompatible = sum(1 for one in there if one[0] == instance and one[3] not in stored)
     parts = [

@@ -1,14 +1,18 @@
-"""Which incompatible partitions share their time with others, without a lake."""
+"""Which incompatible partitions share their time with others, without a lake.
+
+Covers `features/viewset/stored_times.py`.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.features.viewset.catalogue import PartitionRow
-from lakewarden.features.viewset.overlap import Times, doubled
+from lakewarden.features.viewset.overlap import doubled
+from lakewarden.features.viewset.stored_times import Times, without_doubled
 from lakewarden.features.viewset.ways.incompatible_partitions import sort_out
 from tests.features.viewset.logs import DAY
 
@@ -76,3 +80,13 @@ def test_what_may_stand_beside_others() -> None:
         coming = _row(schema_hash, begin, end).identity
         assert doubled(there, [coming]) == (coming if is_doubled else None)
     assert doubled(there, [_row("a", 0, 1, instance="p1").identity]) is None
+
+
+def test_a_kept_schema_counts_only_without_a_partition_that_shares_time() -> None:
+    def at(stored: str, hour: int, instance: str = "global") -> tuple[str, datetime, datetime, str]:
+        return instance, DAY + timedelta(hours=hour), DAY + timedelta(hours=hour + 1), stored
+
+    there = [at("new", 0), at("new", 0), at("old", 1), at("old", 2), at("older", 0, "p1"), at("oldest", 2)]
+    assert without_doubled(["new", "old", "older", "oldest"], there) == ["new", "old", "older"]
+    assert without_doubled(["new", "old"], [*there, at("old", 0)]) == ["new"]
+    assert without_doubled(["new", "old"], []) == ["new", "old"]

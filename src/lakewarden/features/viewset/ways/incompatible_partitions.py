@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lakewarden.features.viewset.catalogue import Identity, PartitionRow
-from lakewarden.features.viewset.overlap import Times
+from lakewarden.features.viewset.stored_times import Times
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
