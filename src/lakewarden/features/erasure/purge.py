@@ -38,6 +38,7 @@ from lakewarden.features.erasure.purging import checkpoints_action
 from lakewarden.features.erasure.purging.intent import Intent, OutsideFile, intended, write_down
 from lakewarden.features.erasure.purging.planning import (
     dirty_refs,
+    for_unclosed,
     plan_for,
     planned_snapshots,
     refs_before,
@@ -113,6 +114,8 @@ class Purge(TableOperation):
                 return Plan(self.kind(), due.table, refused=(refusal(due.table, error),))
 
         parts = [plan_one(due) for due in found.tables]
+        proved = [due for due, part in zip(found.tables, parts, strict=True) if not (part.actions or part.refused)]
+        parts += for_unclosed(lake, self.kind(), proved)
         plan = joined(self.kind(), target, [elsewhere, *parts])
         return replace(plan, warnings=tuple(dict.fromkeys(plan.warnings)))
 

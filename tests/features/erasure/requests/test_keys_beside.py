@@ -24,6 +24,7 @@ from lakewarden.features.erasure.requests import keys_beside
 from lakewarden.features.erasure.requests.spelling import stored_texts
 from lakewarden.features.shared.side_tables import side_tables
 from lakewarden.features.viewset import definition
+from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.ground import Reader
 from tests.features.erasure.people import with_people
 from tests.killing import bury
@@ -166,6 +167,35 @@ def test_what_is_written_after_the_request_keeps_it_open_until_it_is_purged(
     assert lake.warden.erasure.show(asked.id).state == "closed"
     assert ANNA.encode() not in stored(lake, "crm.people__bad_rows")
     assert checkpoints(lake, "crm.people__bad_rows") == ([] if earlier else ["[3]"])
+
+
+def test_values_of_one_request_do_not_keep_others_open(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = [lake.warden.erasure.request("crm.people", key="email", value=[one]).id for one in (ANNA, "p2@example.org")]
+    beside(lake, "crm.people__bad_rows", json.dumps([ANNA, 7]))
+    refused(lake, asked[0], "crm.people__bad_rows")
+    assert lake.warden.erasure.show(asked[1]).state == "closed"
+    lake.warden.erasure.purge(all=True).apply()
+    assert lake.warden.erasure.show(asked[0]).state == "closed"
+
+
+def test_a_request_that_a_killed_run_has_proved_and_not_closed_is_closed_by_the_next(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    failpoints.when("prove.recorded", interrupt)
+    with pytest.raises((LakewardenError, KeyboardInterrupt)):
+        lake.warden.erasure.purge("crm.people").apply()
+    failpoints.arm("")
+    lake.warden.operation.cancel(lake.warden.operation.list()[0].id)
+    assert lake.warden.erasure.show(asked.id).state == "open"
+    planned = lake.warden.erasure.purge("crm.people")
+    assert [action.verb for action in planned.plan.actions] == ["prove"]
+    planned.apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed" and lake.warden.erasure.purge(all=True).is_empty
 
 
 def test_a_table_that_cannot_be_searched_keeps_a_request_open(lake: SmallLake) -> None:

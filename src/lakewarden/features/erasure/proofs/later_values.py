@@ -27,8 +27,8 @@ _WHERE = "values that Lakewarden keeps there, written after the request was made
 _METHOD = "what Lakewarden keeps beside the tables of the request was looked up when it was to be closed"
 
 
-def refuse_later_values(lake: Writer, action: Action, requests: Sequence[ErasureRequest]) -> None:
-    """Refuse to close requests if there are values beside their tables that they do not cover, and cover these."""
+def later_values(lake: Reader, requests: Sequence[ErasureRequest]) -> dict[str, Texts]:
+    """By request, the values beside its tables that it does not cover."""
     names = names_of(lake, (key for request in requests for key in request.keys))
     beside = Beside(lake, names)
 
@@ -38,12 +38,11 @@ def refuse_later_values(lake: Writer, action: Action, requests: Sequence[Erasure
     groups: dict[object, list[ErasureRequest]] = {}
     for request in requests:  # many requests of the same tables are searched for at once
         groups.setdefault((frozenset(key.uuid for key in request.keys), request.folding), []).append(request)
-    found = {one.id: texts for group in groups.values() if new(group) for one in group if (texts := new([one]))}
-    if found:
-        _cover(lake, action, found)
+    return {one.id: texts for group in groups.values() if new(group) for one in group if (texts := new([one]))}
 
 
-def _cover(lake: Writer, action: Action, found: Mapping[str, Texts]) -> None:
+def cover_and_refuse(lake: Writer, action: Action, found: Mapping[str, Texts]) -> None:
+    """Let requests cover such values, and raise: they stay open."""
     places: dict[tuple[str, str], list[str]] = {}
     for id, texts in found.items():
         for place in {(key.table, key.uuid) for key in texts}:

@@ -18,7 +18,7 @@ from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import BrokenTable, StalePlan, TracesLeft
 from lakewarden.features.erasure.proofs.forgotten_values import values_of
-from lakewarden.features.erasure.proofs.later_values import refuse_later_values
+from lakewarden.features.erasure.proofs.later_values import cover_and_refuse, later_values
 from lakewarden.features.erasure.proofs.proof_records import NOT_SEARCHED, Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.requests.action_requests import record_evidence, still_open
@@ -151,13 +151,17 @@ def _close(lake: Writer, action: Action) -> int:
     ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
         _refuse_checkpoints(lake, [request.id for request in ready])
-        refuse_later_values(lake, action, ready)
-        values = values_of(lake, ready)
-        lake.logs.forget(values)
-        reach("prove.logs")
-        lake.state.erasure.close([request.id for request in ready], lake.clock(), values)
-        reach("prove.closed")
-        unmark(lake, ready)
+        later = later_values(lake, ready)
+        ready = [request for request in ready if request.id not in later]
+        if ready:
+            values = values_of(lake, ready)
+            lake.logs.forget(values)
+            reach("prove.logs")
+            lake.state.erasure.close([request.id for request in ready], lake.clock(), values)
+            reach("prove.closed")
+            unmark(lake, ready)
+        if later:
+            cover_and_refuse(lake, action, later)
     return len(ready)
 
 

@@ -17,6 +17,7 @@ from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.erasure.hidden.held_files import with_former_keys
 from lakewarden.features.erasure.hidden.restoring import deleted_with_them
 from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.proofs.proof_records import ThisRun, to_close
 from lakewarden.features.erasure.purging.intent import RefBefore
 from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
 from lakewarden.features.erasure.requests.request_keys import lost_keys, replaced
@@ -33,6 +34,8 @@ from lakewarden.quantities import counted, show_size
 from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
@@ -87,6 +90,20 @@ def plan_for(
     warnings += _warnings(lake, name, table, found, action)
     prove = prove_action.action_for(lake, name, table, due.ids)
     return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
+
+
+def for_unclosed(lake: Reader, kind: str, proved: Sequence[Due]) -> list[Plan]:
+    """Proofs for requests that could be closed: a run was killed before it did, or stopped because of another one."""
+    ready = {one.id for one in to_close(lake, sorted({id for due in proved for id in due.ids}), (), "", ThisRun())}
+    plans = []
+    for due in proved:
+        if ready.isdisjoint(due.ids):
+            continue
+        name = lake.tables.name(due.table)
+        prove = prove_action.action_for(lake, name, lake.tables.load(name), due.ids)
+        plans.append(Plan(kind, str(name), (prove,)))
+        ready -= {*due.ids}  # proving one table again is enough
+    return plans
 
 
 def refs_before(lake: Reader, table: Table, found: Searched) -> dict[str, RefBefore]:
