@@ -159,7 +159,11 @@ class _Column:
         """Whether a literal becomes another one in older files: too long for them, or rounded."""
         if value is None or "decimal" in str(self.kind):
             return self.is_beyond(value)
-        return str(self.narrowest) == "float" and not self.is_beyond(value) and _as_float(value.value) != value.value
+        return (
+            str(self.narrowest) == "float"
+            and not self.is_beyond(value)
+            and _as_stored(value.value, "<f") != value.value
+        )
 
     def is_beyond(self, value: Any) -> bool:
         """Whether a literal is beyond the type that the column has in older files."""
@@ -169,11 +173,6 @@ class _Column:
             narrowest: Any = self.narrowest
             return bool(abs(value.value) >= 10 ** (narrowest.precision - narrowest.scale))
         return type(value.to(self.narrowest)).__name__.endswith(("AboveMax", "BelowMin"))
-
-
-def _as_float(value: float) -> float:
-    rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-    return rounded
 
 
 def _type_in(schema: Schema, field_id: int) -> IcebergType | None:
@@ -338,8 +337,12 @@ def _rounded(number: Decimal, layout: str, largest: bytes) -> tuple[float, bool]
     most: float = struct.unpack(layout, largest)[0]
     if abs(number) > Decimal(most) and number.is_finite():
         return (most if number > 0 else float("-inf")), False
-    value: float = struct.unpack(layout, struct.pack(layout, float(number)))[0]
-    return value, True
+    return _as_stored(float(number), layout), True
+
+
+def _as_stored(value: float, layout: str) -> float:
+    found: float = struct.unpack(layout, struct.pack(layout, value))[0]
+    return found
 
 
 def _number(literal: Any) -> Decimal:

@@ -59,7 +59,8 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     if not is_head:
         current = _then(view, columns, inner, rows) or current
     stored = view.stored_as(current, version.snapshot)
-    there = {row.identity for row in rows} if is_head else view.stored_partitions(version.snapshot)
+    is_as_stored = is_head or not view.kept  # else they count as what they are at the head
+    there = {row.identity for row in rows} if is_as_stored else view.stored_partitions(version.snapshot)
     others = sum(1 for one in there if one[0] != instance)
     incompatible = sum(1 for one in there if one[0] == instance and one[3] not in stored)
     parts = [
